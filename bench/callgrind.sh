@@ -18,7 +18,7 @@ command -v valgrind >/dev/null || { echo "valgrind is not installed" >&2; exit 1
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 
-name() { # of a kernel's way, as tools/bench_loops.c has it
+name() { # of a kernel's way, as tools/bench/measure/loops.c has it
     case $1-$2 in
     *-0) echo plain ;; *-1) echo plain by four ;; *-2) echo stream ;; *-3) echo stream by four ;;
     add-4) echo stream asking ahead ;;

@@ -16,7 +16,7 @@
 
 #include "device/kernels.h"
 #include "plugins/common/reduce.h"
-#include "tools/bench_loops.h"
+#include "tools/bench/measure/loops.h"
 
 struct work {
     struct zero__reduce reduce;

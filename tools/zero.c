@@ -1,65 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The `zero` command: a table of subcommands, each in a file of its own. */
+/* The program `zero`: a table of its commands, each in a folder of its own. */
 #include <stdio.h>
 #include <string.h>
 
 #include <zero/zero.h>
 
-#include "base/nearest.h"
-#include "tool.h"
+#include "tools/bench/command.h"
+#include "tools/check/command.h"
+#include "tools/common/command.h"
+#include "tools/info/command.h"
+#include "tools/report/command.h"
+#include "tools/run/command.h"
 
 static const struct tool tools[] = {
-    {"run", tool_run, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
-    {"info", tool_info, "[--options]", "show plugins, machine and options"},
-    {"report", tool_report, "crash|memory ...", "say who failed, what ranks reserved"},
-    {"check", tool_check, "comm|offload PLUGIN", "try a plugin against its interface"},
-    {"bench", tool_bench, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
+    {"run", run_command, "-n N -- PROG [ARG]...", "start PROG as N ranks on this machine"},
+    {"info", info_command, "[--options]", "show plugins, machine and options"},
+    {"report", report_command, "crash|memory ...", "say who failed, what ranks reserved"},
+    {"check", check_command, "comm|offload PLUGIN", "try a plugin against its interface"},
+    {"bench", bench_command, "coll|optimizer|... [ARG]...", "measure parts of libzero"},
 };
-
-static void help(FILE *f, const char *of, const struct tool *table, unsigned n)
-{
-    fprintf(f, "usage: %s COMMAND [ARG]...\n\n", of);
-    for (unsigned i = 0; i < n; i++)
-        fprintf(f, "  %-9s %-28s %s\n", table[i].name, table[i].use, table[i].help);
-    fprintf(f, "\n%s COMMAND --help tells more%s.\n", of,
-            strcmp(of, "zero") ? "" : "; zero --version says which one this is.\n"
-                                      "Options of the library are ZERO_* variables: zero info "
-                                      "--options, or zero(7)");
-}
-
-static int unknown(const char *of, const struct tool *table, unsigned n, const char *name)
-{
-    const char *near = NULL;
-    unsigned best = 2 + 1;
-
-    for (unsigned i = 0; i < n; i++)
-        if (zero__nearer(name, table[i].name, &best))
-            near = table[i].name;
-    fprintf(stderr, "%s: there is no command \"%s\"", of, name);
-    if (near)
-        fprintf(stderr, ": did you mean \"%s\"?\n", near);
-    else
-        fprintf(stderr, ": %s --help lists them\n", of);
-    return 2;
-}
-
-int tool_dispatch(const char *of, const struct tool *table, unsigned n, int argc, char **argv)
-{
-    const char *name = argc > 1 ? argv[1] : NULL;
-
-    if (!name) {
-        help(stderr, of, table, n);
-        return 2;
-    }
-    if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) {
-        help(stdout, of, table, n);
-        return 0;
-    }
-    for (unsigned i = 0; i < n; i++)
-        if (!strcmp(name, table[i].name))
-            return table[i].main(argc - 1, argv + 1);
-    return unknown(of, table, n, name);
-}
 
 int main(int argc, char **argv)
 {

@@ -227,7 +227,7 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Between two values where it has to be, as tools/bench_stats.c does it. */
+/* Between two values where it has to be, as tools/bench/measure/stats.c does it. */
 static double quantile(const double *x, int n, double q)
 {
     const double at = q * (n - 1);

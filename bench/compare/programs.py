@@ -244,7 +244,7 @@ def torch_ranks(scale, ranks, arguments):
 
 # ---- Limits as programs --------------------------------------------------------------------------
 
-WAYS = ("plain", "plain by four", "stream", "stream by four",  # loops; tools/bench_loops.c
+WAYS = ("plain", "plain by four", "stream", "stream by four",  # loops; tools/bench/measure/loops.c
         "stream asking ahead", "memcpy", "each sums all", "stream the copy",
         "stream the copy by four")
 

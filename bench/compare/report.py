@@ -2,9 +2,9 @@
 """Medians, spreads and ratios of what driver.py has kept, as JSON; page.py makes a page of it.
 
 A time is the median over the rounds, its spread (90 % quantile - 10 % quantile) / median, both as
-`zero bench` has them (tools/bench_stats.c). A ratio is the median of the ratios of single rounds,
-the peer's time to libzero's in the same round, so that what slows down both in one round cancels;
-above 1 libzero is faster.
+`zero bench` has them (tools/bench/measure/stats.c). A ratio is the median of the ratios of single
+rounds, the peer's time to libzero's in the same round, so that what slows down both in one round
+cancels; above 1 libzero is faster.
 """
 import json
 import os

@@ -3,7 +3,7 @@
 # Who may include whom. A room of the core includes only itself and the rooms before it, and of these
 # only the headers that are their doors; plugins include only the public headers, what they share
 # and their own folder, examples only the public headers and their own folder; the core includes no
-# header of a back end.
+# header of a back end. Folders of tools/ have an order, as rooms have.
 . "$ZERO_TEST_TOP/tests/tap.sh"
 cd "$ZERO_TEST_TOP" || exit 1
 
@@ -60,6 +60,24 @@ outside='
     { print $1 ": \"" $3 "\"" }'
 none 'plugins include public headers, shared ones and their own' "$(includes plugins |
     awk -v shared='^(\\.\\./common/(p2p/p2p.h|[^/]+)|(machine|launch)/[^/]+)$' "$outside")"
+
+# The folders of tools/ in their order; a file at its top includes all of them.
+tools='common exchange run check/cases check/stores check
+    bench/measure bench/arena bench/optimizer bench/coll bench/offload bench/step bench
+    report/crash report/memory report info'
+none 'no folder of tools/ includes a later one' "$(includes tools | awk -v tools="$tools" '
+    function folder(path) { return path ~ /\// ? substr(path, 1, match(path, /\/[^\/]*$/) - 1) : "" }
+    BEGIN { n = split(tools, name); for (i = 1; i <= n; i++) order[name[i]] = i; order[""] = n + 1 }
+    {
+        file = $1; sub(/:.*/, "", file); sub(/^tools\//, "", file); own = order[folder(file)]
+        if (!own) { print $1 ": " folder(file) " is not in the list"; next }
+        if ($2 == "<" || $3 !~ /^(tools\/|\.\.)/) next
+        target = $3; sub(/^tools\//, "", target)
+        if ($3 !~ /^tools\// || !order[folder(target)]) print $1 ": \"" $3 "\" names no folder of tools/"
+        else if (order[folder(target)] > own) print $1 ": " folder(file) " includes " $3
+    }')"
+none 'no file of tools/ repeats the name of its folder' "$(find tools -name '*.[ch]' |
+    awk -F/ '{ for (i = 1; i < NF; i++) if ($NF ~ "^" $i "[_.]") { print; next } }')"
 for room in machine launch; do
     none "$room includes nothing else" "$(includes $room |
         awk -v own="^$room/" '$2 == "\"" && $3 !~ own')"

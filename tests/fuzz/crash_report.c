@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tools/report.h"
+#include "tools/report/crash/rank.h"
 
 enum {
     HEAD = 1u << 0,

@@ -39,7 +39,7 @@ echo 'check-fuzz: compiling the library for the fuzzer'
 # shellcheck disable=SC2046,SC3013 # flags; -nt is everywhere
 for file in "$top"/machine/*.c "$top"/launch/*.c "$top"/core/*/*.c "$top"/plugins/common/*.c \
     "$top"/plugins/common/p2p/*.c "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c \
-    "$top"/plugins/fault/words.c "$top"/tools/report_read.c; do
+    "$top"/plugins/fault/words.c "$top"/tools/report/crash/read.c; do
     name=$(echo "${file#"$top"/}" | tr / _)
     object=$out/objects/${name%.c}.o
     [ "$object" -nt "$file" ] ||

@@ -3,7 +3,7 @@
 #ifndef ZERO_TESTS_CASES_H
 #define ZERO_TESTS_CASES_H
 
-#include "tools/check/check.h"
+#include "tools/check/cases/rank.h"
 #undef want /* ranks.h has another */
 
 #include "comm.h"

@@ -9,7 +9,7 @@
  */
 #include "comm_device.h"
 
-#include "tools/check/values.h"
+#include "tools/common/values.h"
 
 #ifdef ON_GPU
 #define GPUS 1

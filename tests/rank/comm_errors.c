@@ -14,7 +14,7 @@
 #include "base/status.h"
 
 #include "../../plugins/shm/shm.h" /* the garbage test writes where a broken rank could */
-#include "tools/check/values.h"
+#include "tools/common/values.h"
 
 #define SLAB (UINT64_C(1) << 20)
 

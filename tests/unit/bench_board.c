@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The limit of messages: every slot of a rank's memory is sent from, and all wait for all. */
-#include "../../tools/bench_board.h"
+#include "tools/bench/measure/board.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

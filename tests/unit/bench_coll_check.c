@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The check of `zero bench coll` against operations that do not always do their work. */
-#include "../../tools/bench_coll.h"
+#include "tools/bench/coll/case.h"
 
 #include <string.h>
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The loops that benchmarks call limits do all that they are said to, in every way, and no more. */
-#include "../../tools/bench_loops.h"
+#include "tools/bench/measure/loops.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../tools/bench_stats.h"
 #include "../tap.h"
+#include "tools/bench/measure/stats.h"
 
 #define MOST 4096u /* bytes of a source */
 #define N_MOST 9u  /* sources */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* To which op a wait is put down, told from the logs of a run with so many steps that looking
  * through all of them for each would take minutes; and which logs are of a sound training. */
-#include "../../tools/bench_step.h"
+#include "tools/bench/step/log.h"
 
 #include <math.h>
 #include <string.h>

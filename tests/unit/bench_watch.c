@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whose time counts as taken from a benchmark: that of the processors which it may use. */
-#include "../../tools/bench_watch.h"
+#include "tools/bench/measure/watch.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#include "machine/cores.h"
 #include "../tap.h"
+#include "machine/cores.h"
 
 /* user nice system idle iowait irq softirq steal guest guest_nice */
 static char text[] = "cpu  11 33 55 9000 9000 77 99 111 1 1\n"

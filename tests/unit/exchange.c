@@ -2,7 +2,7 @@
 /* What is within the time of a bare exchange: nothing of how the two ranks meet. */
 #define main exchange_main
 int exchange_main(int argc, char **argv);
-#include "../../tools/exchange/exchange.h"
+#include "tools/exchange/pair.h"
 #undef main
 
 #include <sys/resource.h>

@@ -6,8 +6,8 @@
 #include "plugins/common/reduce.h"
 
 #include "plugins/common/copy.h"
-#include "tools/check/values.h"
 #include "tests/tap.h"
+#include "tools/common/values.h"
 
 #define MOST 2600u /* elements */
 #define SOURCES 20

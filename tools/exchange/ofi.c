@@ -3,7 +3,7 @@
  * The bare exchange over libfabric; see exchange.h. ZERO_OFI_PROVIDER and ZERO_OFI_DEVICE choose as
  * they do for the plugin.
  */
-#include "exchange.h"
+#include "pair.h"
 
 #include <rdma/fi_cm.h>
 #include <rdma/fi_domain.h>

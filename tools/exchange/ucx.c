@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bare exchange over UCX; see exchange.h. UCX_TLS chooses the transport. */
-#include "exchange.h"
+#include "pair.h"
 
 #include <ucp/api/ucp.h>
 
