@@ -8,8 +8,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "plugins/fault/fault.h"
-#include "plugins/fault/store.h"
+#include "tests/fault/fault.h"
+#include "tests/fault/store.h"
 
 enum { FAULTS = 1u << 0, STORE = 1u << 1, REFUSED = 1u << 2, NO_STORE = 1u << 3 };
 

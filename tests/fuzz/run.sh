@@ -38,8 +38,8 @@ find "$top/machine" "$top/launch" "$top/core" "$top/plugins" "$top/include" "$to
 echo 'check-fuzz: compiling the library for the fuzzer'
 # shellcheck disable=SC2046,SC3013 # flags; -nt is everywhere
 for file in "$top"/machine/*.c "$top"/launch/*.c "$top"/core/*/*.c "$top"/plugins/common/*.c \
-    "$top"/plugins/common/p2p/*.c "$top"/plugins/fault/parse.c "$top"/plugins/fault/store_parse.c \
-    "$top"/plugins/fault/words.c "$top"/tools/report/crash/read.c; do
+    "$top"/plugins/common/p2p/*.c "$top"/tests/fault/parse.c "$top"/tests/fault/store_parse.c \
+    "$top"/tests/fault/words.c "$top"/tools/report/crash/read.c; do
     name=$(echo "${file#"$top"/}" | tr / _)
     object=$out/objects/${name%.c}.o
     [ "$object" -nt "$file" ] ||

@@ -33,7 +33,8 @@ static void help(FILE *f)
           "  -h, --help        this text\n\n"
           "Options of the plugin and of the library are ZERO_ variables, as everywhere:\n"
           "ZERO_NVME_PATH=/scratch zero check offload nvme. ZERO_PLUGIN_PATH names folders\n"
-          "with plugins. The plugin fault, above the one to be tried, makes requests fail:\n"
+          "with plugins. The plugin fault, above the one to be tried, makes requests fail;\n"
+          "it is in the .libs of a folder that libzero was built in, and is not installed:\n"
           "ZERO_FAULT_OFFLOAD=PLUGIN ZERO_FAULT_IO=error=EIO:op=write:n=5:times=3 \\\n"
           "    zero check offload --case fails fault\n\n"
           "The status is 0 when every case passes, 1 when one fails, 2 for bad use.\n",

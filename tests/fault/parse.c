@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "../common/param.h"
 #include "fault.h"
+#include "plugins/common/param.h"
 
 #define GRAMMAR                                                                                   \
     "ACTION[:KEY=VALUE]...[,...] is wanted, with an ACTION delay=MS, error=ERRNO, kill, stop, "   \

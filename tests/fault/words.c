@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../common/param.h"
+#include "plugins/common/param.h"
 
 static const struct {
     const char *name;

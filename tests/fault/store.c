@@ -9,10 +9,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../common/below.h"
-#include "../common/entry.h"
-#include "../common/io.h"
 #include "machine/clock.h"
+#include "plugins/common/below.h"
+#include "plugins/common/entry.h"
+#include "plugins/common/io.h"
 #include "store.h"
 
 #define BELOW "fault_offload" /* the option */

@@ -2,8 +2,8 @@
 /* ZERO_FAULT_IO as faults; the language is in store.h. */
 #include <string.h>
 
-#include "../common/io.h"
-#include "../common/param.h"
+#include "plugins/common/io.h"
+#include "plugins/common/param.h"
 #include "store.h"
 
 static const char *const actions[STORE_N_ACTIONS] = {"delay",   "cut",  "slow",  "busy",

@@ -3,7 +3,7 @@
 #include <signal.h>
 #include <string.h>
 
-#include "../common/io.h"
+#include "plugins/common/io.h"
 #include "store.h"
 
 /* Does it befall this request? Each request that it could befall counts once. */

@@ -27,8 +27,8 @@
  * libzero has no checksums of its own. Those of nvme find what is lost below them, by its system or
  * disk.
  */
-#ifndef ZERO_PLUGINS_FAULT_STORE_H
-#define ZERO_PLUGINS_FAULT_STORE_H
+#ifndef ZERO_TESTS_FAULT_STORE_H
+#define ZERO_TESTS_FAULT_STORE_H
 
 #include <stdbool.h>
 

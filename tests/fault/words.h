@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What ZERO_FAULT and ZERO_FAULT_IO have in common: ACTION[=VALUE][:KEY=VALUE]..., in a row. */
-#ifndef ZERO_PLUGINS_FAULT_WORDS_H
-#define ZERO_PLUGINS_FAULT_WORDS_H
+#ifndef ZERO_TESTS_FAULT_WORDS_H
+#define ZERO_TESTS_FAULT_WORDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../common/voice.h"
+#include "plugins/common/voice.h"
 
 #define FAULT_MOST 16
 #define FAULT_TEXT 96 /* bytes of one fault */

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "../common/io.h"
 #include "machine/clock.h"
+#include "plugins/common/io.h"
 #include "store.h"
 
 /* What the slow disk takes for so many bytes. */

@@ -24,12 +24,12 @@
  * What cannot befall a collective does not count: a barrier has no size. Faults of one place happen
  * in the order in which they are written. Everything that happens is a warning in the log.
  */
-#ifndef ZERO_PLUGINS_FAULT_H
-#define ZERO_PLUGINS_FAULT_H
+#ifndef ZERO_TESTS_FAULT_H
+#define ZERO_TESTS_FAULT_H
 
 #include <stdbool.h>
 
-#include "../common/wrap.h"
+#include "plugins/common/wrap.h"
 #include "words.h"
 
 #ifndef FAULT_NAME /* a test compiles it under another name */
