@@ -136,8 +136,7 @@ static int step(struct zero_runtime *rt, uint32_t units, double *uses_s, double 
     return err;
 }
 
-static int measure(struct zero_runtime *rt, const struct model *m, size_t before,
-                   struct figures *f)
+static int measure(struct zero_runtime *rt, const struct model *m, size_t before, struct figures *f)
 {
     double began = now_s(), added;
     int err = model_add(rt, m);
@@ -173,9 +172,12 @@ int main(int argc, char **argv)
     if (argc == 5 || argc == 6)
         m = (struct model){number(argv[1]), number(argv[2]), number(argv[3]), number(argv[4]),
                            argc == 6 ? number(argv[5]) : 0};
-    if (!m.units || m.activations > m.units || m.params < m.units || !m.elements || !m.steps || m.steps > MOST_STEPS) {
-        fprintf(stderr, "usage: growth UNITS PARAMETERS ELEMENTS STEPS (at most %d) "
-                        "[ACTIVATIONS]\n", MOST_STEPS);
+    if (!m.units || m.activations > m.units || m.params < m.units || !m.elements || !m.steps ||
+        m.steps > MOST_STEPS) {
+        fprintf(stderr,
+                "usage: growth UNITS PARAMETERS ELEMENTS STEPS (at most %d) "
+                "[ACTIVATIONS]\n",
+                MOST_STEPS);
         return 2;
     }
     int err = zero_create(NULL, &rt);
