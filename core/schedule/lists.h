@@ -15,8 +15,8 @@ struct zero__lists {
 
 /*
  * Sorts n items into n_lists lists: item i belongs to list keys[i], or to none if keys[i] is
- * ZERO_NONE. `order` has the n items as the lists take them; NULL: 0 to n - 1. Returns 0, or -ENOMEM
- * without a sentence.
+ * ZERO_NONE. `order` has the n items as the lists take them; NULL: 0 to n - 1.
+ * Returns 0, or -ENOMEM without a sentence.
  */
 int zero__lists_make(struct zero__lists *l, uint32_t n_lists, const uint32_t *keys,
                      const uint32_t *order, uint32_t n);

@@ -68,7 +68,7 @@ check --no-such shm
 ok 'no option' gives 2 err 'zero check comm: --no-such is not an option: see zero check comm --help'
 ZERO_FAULT=error=EIO:rank=1:at=alloc check -n 2 --case 'waiting' fault
 ok 'a case that fails' gives 1 out 'not ok 1 - waiting'
-ok 'with what the rank complains about' counts '^# rank 1, comm.c:[0-9]*: alloc: .*rank 1' 1
+ok 'with what the rank complains about' counts '^# rank 1, context.c:[0-9]*: alloc: .*rank 1' 1
 check -n 2 --case 'aborts in the middle' shm
 ok 'how many ranks a case needs is said' gives 0 out '# SKIP 3 ranks are needed: -n 3'
 check -n 1 --case 'who is missing' self
