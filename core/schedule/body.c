@@ -26,6 +26,8 @@ void zero__body_op(struct zero__body *b, const struct zero__op *op)
 void zero__body_access(struct zero__body *b, uint32_t buffer, uint32_t segment, uint32_t role,
                        int write, uint64_t off, uint64_t bytes)
 {
+    if (b->is_draft)
+        return;
     if (!b->err && zero__grow(&b->accesses, &b->cap_accesses, b->n_accesses, sizeof *b->accesses))
         b->err = zero__fail(-ENOMEM, "no memory for a step program of %u accesses", b->n_accesses);
     if (b->err)

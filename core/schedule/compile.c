@@ -134,15 +134,17 @@ int zero__program_compile(const struct zero__model *m, const struct zero__recipe
     return 0;
 }
 
-/* Not linked, and no search for the last bytes: whoever compares recipes tries many. */
+/* Drafts, not linked, and no search for the last bytes: comparing recipes takes many programs. */
 int zero__program_measure(const struct zero__model *m, const struct zero__recipe *r,
                           const struct zero__states *s, uint64_t bytes[ZERO__N_TIERS])
 {
     struct zero__program *p = calloc(1, sizeof *p);
     int err = p ? orders_copy(m, p) : zero__fail(-ENOMEM, "no memory for a step program");
 
-    for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++)
+    for (uint32_t i = 0; i < ZERO__N_BODIES && !err; i++) {
+        p->bodies[i].is_draft = 1;
         err = body_plan(m, r, s, p, i, 0, 1);
+    }
     if (!err)
         memcpy(bytes, p->transient_bytes, sizeof p->transient_bytes);
     zero__program_free(p);

@@ -160,6 +160,7 @@ struct zero__body {
     uint64_t height[ZERO__N_TIERS], lower_bound[ZERO__N_TIERS]; /* of the transient plans */
     struct zero__live live[ZERO__N_TIERS];
     uint64_t wire_bytes;
+    int is_draft;                /* only lives and sizes of buffers are wanted: no accesses */
     int err;                     /* there was no memory: nothing is appended (body.h), */
     struct zero__buffer nowhere; /* and this is what zero__body_at() gives */
 };

@@ -13,13 +13,16 @@
  * copy. The copies to the host run some tiles ahead, and those back behind, each in a queue of its
  * own, and the step's scalars are copied once.
  *
- * Lives end at the marker behind the tile, so the plan gives the bytes to a tile further on, and
- * the link pass makes that one's fetch wait for this one's write.
+ * A tile's operands lie in slots: transients of the host that end with the tile, or pass on to the
+ * next tile of equal size. So the memory planner sees one buffer for a slot, not one for each tile
+ * that uses it, and the link pass makes the fetch of a tile wait for the tile that had the slot
+ * before, because they share bytes.
  */
 #include "schedule/tiles.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/grow.h"
 #include "base/status.h"
@@ -30,7 +33,7 @@ enum { MASTER, MOMENTUM, VARIANCE, PARAM, GRAD, N_OPERANDS, N_STATES = PARAM };
 struct tile {
     uint32_t unit, segment;
     uint64_t first, count;
-    uint32_t host[N_OPERANDS]; /* transients of the host; ZERO_NONE: it has none */
+    uint32_t host[N_OPERANDS]; /* slots, transients of the host; ZERO_NONE: it has none */
 };
 
 struct zero__tiles {
@@ -39,6 +42,7 @@ struct zero__tiles {
     const struct zero__states *s;
     const struct zero__brought *brought;
     struct tile *list;
+    uint32_t given[N_OPERANDS]; /* the slot that was last given back; ZERO_NONE: it is in use */
     uint32_t n, capacity, fetched, downloaded, updated;
     uint8_t queue;    /* of updates */
     uint32_t scalars; /* that updates read; ZERO_NONE: not yet on the host */
@@ -76,31 +80,47 @@ struct place {
     uint64_t off, bytes;
 };
 
-static struct place place_of(const struct zero__tiles *t, const struct tile *x, uint32_t k)
+/* The tile's part of a buffer in which the rank's part begins at `first`. */
+static struct place part_of(const struct tile *x, uint32_t id, uint32_t tier, uint64_t first,
+                            uint64_t size)
+{
+    return (struct place){
+        .id = id, .tier = tier, .off = first + x->first * size, .bytes = x->count * size};
+}
+
+static struct place param_of(const struct zero__tiles *t, const struct tile *x)
 {
     const struct zero__part param = zero__parameter_of(t->m, t->r, t->s, x->segment);
-    const struct zero__gradient grad = zero__gradient_of(t->m, t->r, t->s, x->segment);
-    uint64_t size = zero_dtype_bytes(t->m->segments[x->segment].dtype), first = 0;
-    uint32_t id, brought = ZERO_NONE;
+    const uint64_t size = zero_dtype_bytes(t->m->segments[x->segment].dtype);
+    const uint32_t brought = t->brought[x->segment].param;
 
-    switch (k) {
-    case PARAM:
-        id = param.home, brought = t->brought[x->segment].param;
-        first = param.own_off;
-        break;
-    case GRAD:
-        id = grad.home, size = grad.size, brought = t->brought[x->segment].grad;
-        first = brought == ZERO_NONE ? grad.used_off : t->brought[x->segment].grad_off;
-        break;
-    default:
-        id = state_home(t->s, x->segment, k);
-        size = k == MASTER ? t->s->homes[x->segment].master_bytes : zero__moment_bytes(t->r);
-    }
-    return (struct place){.id = brought == ZERO_NONE ? id : brought,
-                          .tier = brought == ZERO_NONE ? zero__tier_of(t->s, id)
-                                                       : (uint32_t)ZERO__T_DEVICE,
-                          .off = first + x->first * size,
-                          .bytes = x->count * size};
+    return brought == ZERO_NONE
+               ? part_of(x, param.home, zero__tier_of(t->s, param.home), param.own_off, size)
+               : part_of(x, brought, ZERO__T_DEVICE, param.own_off, size);
+}
+
+static struct place grad_of(const struct zero__tiles *t, const struct tile *x)
+{
+    const struct zero__gradient grad = zero__gradient_of(t->m, t->r, t->s, x->segment);
+    const struct zero__brought *at = &t->brought[x->segment];
+
+    return at->grad == ZERO_NONE
+               ? part_of(x, grad.home, zero__tier_of(t->s, grad.home), grad.used_off, grad.size)
+               : part_of(x, at->grad, ZERO__T_DEVICE, at->grad_off, grad.size);
+}
+
+static struct place place_of(const struct zero__tiles *t, const struct tile *x, uint32_t k)
+{
+    const uint64_t size =
+        k == MASTER ? t->s->homes[x->segment].master_bytes : zero__moment_bytes(t->r);
+    uint32_t id;
+
+    if (k == PARAM)
+        return param_of(t, x);
+    if (k == GRAD)
+        return grad_of(t, x);
+    id = state_home(t->s, x->segment, k);
+    return part_of(x, id, zero__tier_of(t->s, id), 0, size);
 }
 
 /* Of an operand on the disk whole pages are moved. */
@@ -145,6 +165,7 @@ int zero__tiles_create(const struct zero__model *m, const struct zero__recipe *r
         t->queue = ZERO__Q_HOST;
         t->scalars = ZERO_NONE;
     }
+    memset(t->given, 0xff, sizeof t->given);
     for (uint32_t k = 0; k < n_units; k++) {
         uint32_t unit = units ? units[k] : k;
         FOR_TRAINABLE (m, unit, i)
@@ -179,6 +200,46 @@ static void move_op(struct zero__body *b, uint32_t kind, uint32_t queue, uint32_
     zero__body_op(b, &op);
 }
 
+/* Nothing has ended since the transient did: if it goes on, no moment is fuller for that. */
+static int just_ended(const struct zero__body *b, const struct zero__buffer *f)
+{
+    uint32_t i = f->last + 1;
+
+    while (i < b->n_ops && b->ops[i].kind != ZERO__FREE)
+        i++;
+    return i >= b->n_ops;
+}
+
+/* A slot for an operand of a tile: the last one that was given back, or a new one. */
+static uint32_t slot_take(struct zero__tiles *t, const struct tile *x, uint32_t k, uint64_t bytes,
+                          struct zero__body *b)
+{
+    const uint32_t given = t->given[k];
+
+    t->given[k] = ZERO_NONE;
+    if (given != ZERO_NONE) {
+        struct zero__buffer *f = zero__body_at(b, given);
+        if (f->bytes == bytes && just_ended(b, f)) {
+            f->segment = x->segment;
+            return given;
+        }
+    }
+    return zero__host_buffer(b, operands[k].memory_class, x->segment, bytes);
+}
+
+static void slots_give(struct zero__tiles *t, const struct tile *x, struct zero__body *b)
+{
+    uint32_t marked = b->n_ops;
+
+    for (uint32_t i = 0; i < N_OPERANDS; i++) {
+        uint32_t k = order[i];
+        if (x->host[k] == ZERO_NONE)
+            continue;
+        zero__body_end(b, &marked, x->unit, x->host[k]);
+        t->given[k] = x->host[k];
+    }
+}
+
 static void fetch(struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
     int n = 0;
@@ -188,9 +249,8 @@ static void fetch(struct zero__tiles *t, struct tile *x, struct zero__body *b)
         struct place p = place_of(t, x, k);
         if (!is_fetched(&p))
             continue;
-        x->host[k] =
-            zero__host_buffer(b, operands[k].memory_class, x->segment,
-                              k < N_STATES ? p.bytes : zero__whole_pages(head_of(&p) + p.bytes));
+        x->host[k] = slot_take(
+            t, x, k, k < N_STATES ? p.bytes : zero__whole_pages(head_of(&p) + p.bytes), b);
         n++;
     }
     if (!n)
@@ -247,28 +307,19 @@ static void update_op(const struct zero__tiles *t, const struct tile *x, struct 
     }
 }
 
-static void free_buffers(const struct tile *x, struct zero__body *b)
-{
-    uint32_t marked = b->n_ops;
-
-    for (uint32_t i = 0; i < N_OPERANDS; i++)
-        if (x->host[order[i]] != ZERO_NONE)
-            zero__body_end(b, &marked, x->unit, x->host[order[i]]);
-}
-
 /* What lies on the device: copied to the host that updates it, or the parameters back. */
-static void copy(const struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
+static void copy(struct zero__tiles *t, struct tile *x, int back, struct zero__body *b)
 {
-    struct place param = place_of(t, x, PARAM), grad = place_of(t, x, GRAD);
+    struct place param = param_of(t, x), grad = grad_of(t, x);
     int copies_param = param.tier == ZERO__T_DEVICE;
     int copies_grad = grad.tier == ZERO__T_DEVICE && !back;
 
     if (!t->r->host_updates || (!copies_param && !copies_grad))
         return;
     if (copies_grad)
-        x->host[GRAD] = zero__host_buffer(b, ZERO_CLASS_GRADIENTS, x->segment, grad.bytes);
+        x->host[GRAD] = slot_take(t, x, GRAD, grad.bytes, b);
     if (copies_param && !back)
-        x->host[PARAM] = zero__host_buffer(b, ZERO_CLASS_PARAMETERS, x->segment, param.bytes);
+        x->host[PARAM] = slot_take(t, x, PARAM, param.bytes, b);
     move_op(b, ZERO__COPY, back ? ZERO__Q_RETURN : ZERO__Q_STORE, x->unit);
     if (copies_grad)
         zero__body_pair(b, x->segment, grad.id, grad.off, grad.bytes, x->host[GRAD], 0, grad.bytes);
@@ -315,12 +366,12 @@ static void scalars_close(const struct zero__tiles *t, struct zero__body *b)
         zero__body_end(b, &marked, ZERO_NONE, t->scalars);
 }
 
-static void update(const struct zero__tiles *t, struct tile *x, struct zero__body *b)
+static void update(struct zero__tiles *t, struct tile *x, struct zero__body *b)
 {
     update_op(t, x, b);
     copy(t, x, 1, b);
     writeback(t, x, b);
-    free_buffers(x, b);
+    slots_give(t, x, b);
 }
 
 void zero__tiles_begin(struct zero__tiles *t, struct zero__body *b)
