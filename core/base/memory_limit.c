@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/option_value.h"
+#include "base/number.h"
 
 static int entry_parse(const char *entry, size_t len, struct zero__memory_limit *limit, char *why,
                        size_t bytes)

@@ -42,8 +42,4 @@ int zero__option_parse(enum zero__option_type type, const char *allowed, const c
 void zero__option_allowed(enum zero__option_type type, const char *allowed, char *text,
                           size_t bytes);
 
-/* Numbers, and whole numbers with a unit; -EINVAL unless all of `text` is one. */
-int zero__real_parse(const char *text, double *value);
-int zero__bytes_parse(const char *text, int64_t *value);
-
 #endif

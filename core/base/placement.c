@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/option_value.h"
+#include "base/number.h"
 
 static const char *const names[ZERO__N_PLACED] = {"parameters", "gradients", "optimizer",
                                                   "activations"};

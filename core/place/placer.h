@@ -52,6 +52,9 @@ int zero__disk_grow(struct zero__placer *placer);
 
 /* device, extra: bytes that are to be reserved in addition, of the device and of host memory. */
 int zero__memory_fits(struct zero__placer *placer, uint64_t device, uint64_t extra);
+
+/* ---- disk_room.c */
+
 /* Bytes of the disk that a rank may fill. */
 uint64_t zero__disk_room(const struct zero__placer *placer);
 /* The disk is a folder in host memory. */

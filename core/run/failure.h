@@ -50,8 +50,11 @@ void zero__flight_note(struct zero__runner *run, const struct zero__slot *s, uin
 /* Notes the collective that waits for other ranks; progress thread, before it sleeps, lock held. */
 void zero__flight_waits(struct zero__runner *run);
 struct zero__flight_coll zero__flight_coll(uint32_t queue, const struct zero_coll *c);
+
+/* ---- posted.c */
+
 /* A collective was posted: for reports, and for history.c; lock held. */
-void zero__flight_posted(struct zero__runner *run, uint32_t queue, const struct zero_coll *c);
+void zero__posted(struct zero__runner *run, uint32_t queue, const struct zero_coll *c);
 
 /* ---- doubt.c */
 

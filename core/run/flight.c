@@ -61,14 +61,6 @@ struct zero__flight_coll zero__flight_coll(uint32_t queue, const struct zero_col
                                       .scale_bits = zero_bits_of_float(c->scale)};
 }
 
-void zero__flight_posted(struct zero__runner *run, uint32_t queue, const struct zero_coll *c)
-{
-    const struct zero__flight_coll coll = zero__flight_coll(queue, c);
-
-    run->flight.colls[run->flight.n_colls++ % ZERO__FLIGHT_KEPT] = coll;
-    zero__history_note(run, &coll);
-}
-
 /* Of the ops under way with the transport that are first in their lanes, the first of all. */
 static const struct zero__slot *head(struct zero__runner *run)
 {

@@ -8,18 +8,6 @@
 #include "machine/clock.h"
 #include "run/runner.h"
 
-struct zero__slot *zero__lane_slot(const struct zero__lane *l, uint64_t ordinal)
-{
-    return &l->slots[ordinal & (l->capacity - 1)];
-}
-
-const char *zero__slot_subject(const struct zero__runner *run, const struct zero__slot *s)
-{
-    uint32_t unit = s->body ? s->body->ops[s->op].unit : ZERO_NONE;
-
-    return unit == ZERO_NONE ? "the runtime" : run->site->model.units[unit].name;
-}
-
 void zero__lane_slots_free(struct zero__lane *l)
 {
     for (uint32_t i = 0; i < l->capacity; i++)
@@ -71,14 +59,6 @@ int zero__lanes_size(struct zero__runner *run)
     return zero__track_size(run);
 }
 
-const struct zero__slot *zero__lane_head(const struct zero__lane *l)
-{
-    if (!l->kind->collective || l->done == l->started)
-        return NULL;
-    const struct zero__slot *s = zero__lane_slot(l, l->done + 1);
-    return s->armed ? s : NULL;
-}
-
 void zero__lane_done(struct zero__runner *run, uint32_t queue, int64_t now_ns)
 {
     struct zero__lane *l = &run->lanes[queue];
@@ -95,14 +75,6 @@ void zero__lane_settle(struct zero__runner *run, uint32_t queue)
 
     while (l->done < l->started && !zero__lane_slot(l, l->done + 1)->pending)
         zero__lane_done(run, queue, zero__now_ns());
-}
-
-int zero__lanes_reached(const struct zero__runner *run, const uint64_t *ordinals)
-{
-    for (uint32_t q = 0; q < ZERO__N_QUEUES; q++)
-        if (run->lanes[q].done < ordinals[q])
-            return 0;
-    return 1;
 }
 
 static int is_ready(const struct zero__runner *run, uint32_t queue, const struct zero__slot *s)

@@ -74,7 +74,7 @@ static inline uint64_t zero__user_ordinal(uint64_t user)
     return user >> 8;
 }
 
-/* ---- lane.c: rings of issued ops. The lock is held, but while nothing is in flight. */
+/* ---- lane.c, ring.c: rings of issued ops. The lock is held, except while nothing is in flight. */
 
 /* Room for the ops of the programs; no op is in flight. */
 int zero__lanes_size(struct zero__runner *run);
@@ -107,7 +107,7 @@ int zero__lanes_wait(struct zero__runner *run, const uint64_t *ordinals, uint64_
 /* Runs a request on one of the disk's lanes and waits for it. */
 int zero__io_run(struct zero__runner *run, uint32_t queue, const struct zero_io *io);
 
-/* ---- streams.c */
+/* ---- events.c */
 
 /* Polls a lane that is a stream of the device: notes what the stream has reached. */
 int zero__stream_poll(struct zero__runner *run, uint32_t queue);

@@ -146,7 +146,7 @@ static int post(struct zero__runner *run, uint32_t queue, struct piece *p)
     int err = run->site->comm_ops.post(lane->comm, &c, 1, NULL);
     if (err)
         return err;
-    zero__flight_posted(run, queue, &c);
+    zero__posted(run, queue, &c);
     lane->sequence++;
     p->state = POSTED;
     return 0;

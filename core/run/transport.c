@@ -30,7 +30,7 @@ static int post(struct zero__runner *run, uint32_t queue, struct zero__slot *s)
     if (err) /* a mismatch may be detected before this rank's own post */
         return zero__collective_failed(run, s, err);
     for (uint32_t i = 0; i < n; i++)
-        zero__flight_posted(run, queue, &colls[i]);
+        zero__posted(run, queue, &colls[i]);
     l->sequence += n;
     return l->kind->by_event ? l->ops->event_record(l->dev, s->event, l->stream) : 0;
 }

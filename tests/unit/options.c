@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/memory_limit.h"
 #include "base/nearest.h"
+#include "base/number.h"
 #include "base/option_value.h"
 #include "base/options.h"
 #include "base/status.h"

@@ -11,6 +11,7 @@
 
 #include <zero/types.h>
 
+#include "base/number.h"
 #include "base/option_value.h"
 
 #define MOST_BYTES (UINT64_C(1) << 40)
