@@ -104,6 +104,62 @@ static int writes_check(const struct zero__states *s, const struct zero__body *b
     return 0;
 }
 
+/* The access that wrote the first byte of a transient that op i reads, last before it, or NULL. */
+static const struct zero__access *writer_of(const struct zero__body *b, uint32_t i,
+                                            const struct zero__access *x)
+{
+    while (i-- > 0)
+        for (uint32_t a = b->ops[i].first_access + b->ops[i].n_accesses;
+             a-- > b->ops[i].first_access;) {
+            const struct zero__access *w = &b->accesses[a];
+            if (w->write && w->buffer == x->buffer && w->off <= x->off &&
+                x->off - w->off < w->bytes && b->ops[i].kind != ZERO__UPDATE)
+                return w;
+        }
+    return NULL;
+}
+
+/*
+ * Tiles use the slots of others again: what an update finds in one must have come from its own
+ * elements of its own segment. Elements are known where there is a master copy, from its bytes.
+ */
+static int tile_check(const struct zero__states *s, const struct zero__body *b, uint32_t i)
+{
+    const struct zero__op *op = &b->ops[i];
+    const uint32_t end = op->first_access + op->n_accesses;
+    uint64_t count = 0;
+
+    for (uint32_t a = op->first_access; a < end; a++)
+        if (b->accesses[a].role == ZERO__R_MASTER)
+            count = b->accesses[a].bytes / s->homes[b->accesses[a].segment].master_bytes;
+    for (uint32_t a = op->first_access; a < end; a++) {
+        const struct zero__access *x = &b->accesses[a], *w;
+        const struct zero__buffer *f = zero__buffer_of(s, b, x->buffer);
+        if (!f->transient || f->tier == ZERO__T_DEVICE || x->segment == ZERO_NONE)
+            continue;
+        w = writer_of(b, i, x);
+        if (!w || w->segment != x->segment)
+            return zero__fail(-EFAULT, "op %u (%s) finds another segment's bytes in buffer %u", i,
+                              zero__op_name(op->kind), x->buffer);
+        uint64_t from = w[-1].off + (x->off - w->off); /* the other half of the pair */
+        if (x->role >= ZERO__R_MASTER && x->role <= ZERO__R_VARIANCE && count &&
+            from * count != op->first * x->bytes)
+            return zero__fail(-EFAULT, "op %u (%s) finds another tile's bytes in buffer %u", i,
+                              zero__op_name(op->kind), x->buffer);
+    }
+    return 0;
+}
+
+static int tiles_check(const struct zero__states *s, const struct zero__body *b)
+{
+    int err = 0;
+
+    for (uint32_t i = 0; i < b->n_ops && !err; i++)
+        if (b->ops[i].kind == ZERO__UPDATE && b->ops[i].flags & ZERO__OP_TILE)
+            err = tile_check(s, b, i);
+    return err;
+}
+
 static int overlap_check(const struct zero__body *b, uint32_t tier)
 {
     struct zero__plan_buffer *p = calloc(b->n_buffers + 1, sizeof *p);
@@ -173,6 +229,8 @@ int program_check(const struct zero__states *s, const struct zero__body *update,
 
     if (!err)
         err = writes_check(s, b);
+    if (!err)
+        err = tiles_check(s, b);
     for (uint32_t tier = 0; tier < ZERO__N_TIERS && !err; tier++)
         err = overlap_check(b, tier);
     if (!err)
