@@ -46,5 +46,5 @@ int zero__plan_body(struct zero__body *b, uint64_t nodes, uint32_t threads)
 
     for (uint32_t tier = 0; tier < ZERO__N_TIERS && !err; tier++)
         err = tier_plan(b, tier, nodes, threads);
-    return err ? err : zero__live_body(b);
+    return err || b->is_draft ? err : zero__live_body(b);
 }
