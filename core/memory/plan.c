@@ -8,16 +8,9 @@
 #include "memory/plan_greedy.h"
 #include "memory/plan_improve.h"
 #include "memory/plan_problem.h"
-#include "memory/plan_repair.h"
 
 /* Tasks of more buffers are searched before all greedy passes are run: those take longer. */
 #define MANY 1000
-
-/* A plan that misses the target by no more than this part of it is repaired, with this part of the
- * effort, but no more than REPAIR_EFFORT. */
-#define NEAR 64
-#define REPAIR_PART 50
-#define REPAIR_EFFORT 40000u
 
 /* All greedy passes after the first: so many times the effort of that, and GREEDY_EFFORT. */
 #define GREEDY_TIMES 8
@@ -105,12 +98,8 @@ static int whole_solve(const struct zero__plan_problem *p, uint64_t target, uint
     uint64_t first = 0, spent = 0;
     int err = zero__plan_greedy(p, target, 0, 1, UINT64_MAX, best, &first);
     uint64_t greedy_limit = GREEDY_EFFORT + GREEDY_TIMES * first;
-    uint64_t repair_limit =
-        limit / REPAIR_PART < REPAIR_EFFORT ? limit / REPAIR_PART : REPAIR_EFFORT;
     bool greedy_last = p->n > MANY && limit > 0;
 
-    if (!err && best->height > target && limit > 0 && best->height - target <= target / NEAR)
-        err = zero__plan_repair(p, target, p->n + repair_limit, best, &spent);
     if (!err && best->height > target && !greedy_last)
         err = zero__plan_greedy(p, target, 1, ZERO__PLAN_N_PASSES, greedy_limit, best, nodes);
     if (!err && best->height > target && spent < limit)

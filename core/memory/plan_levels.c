@@ -108,21 +108,3 @@ void zero__plan_levels_raise(struct zero__plan_levels *l, uint32_t first, uint32
         block_update(l, b);
     }
 }
-
-void zero__plan_levels_cut(struct zero__plan_levels *l, uint32_t first, uint32_t last, uint64_t to)
-{
-    for (uint32_t s = first, end; s < last; s = end) {
-        uint32_t b = s / BLOCK;
-        end = part_end(s, last);
-        if (l->high[b] <= to)
-            continue;
-        if (l->low[b] >= to && is_whole(l, b, s, end)) {
-            l->low[b] = l->high[b] = to;
-            continue;
-        }
-        block_open(l, b);
-        for (; s < end; s++)
-            l->slot[s] = l->slot[s] < to ? l->slot[s] : to;
-        block_update(l, b);
-    }
-}

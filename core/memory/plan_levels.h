@@ -31,7 +31,5 @@ uint64_t zero__plan_levels_most(const struct zero__plan_levels *l, uint32_t firs
 /* Gives the slots first .. last - 1 that have the level `from` the level `to`. */
 void zero__plan_levels_raise(struct zero__plan_levels *l, uint32_t first, uint32_t last,
                              uint64_t from, uint64_t to);
-/* Gives the slots first .. last - 1 that have a higher level than `to` that one. */
-void zero__plan_levels_cut(struct zero__plan_levels *l, uint32_t first, uint32_t last, uint64_t to);
 
 #endif

@@ -10,7 +10,6 @@
 #include <string.h>
 
 #define BLOCK 256u
-#define FEW (BLOCK / 2) /* two blocks side by side become one when they have no more than this */
 
 /* Looked at for one unit of effort. */
 #define SLOTS_A_STEP 128u
@@ -26,7 +25,7 @@ struct zero__plan_pile_block {
 int zero__plan_pile_create(const struct zero__plan_problem *p, struct zero__plan_pile *out)
 {
     size_t n = (size_t)p->n + 1, n_levels = zero__plan_levels_room(p->n_slots);
-    size_t n_blocks = n / (FEW / 2) + 2; /* two side by side hold more than FEW */
+    size_t n_blocks = n / (BLOCK / 2) + 2; /* a full block becomes two halves */
     struct zero__plan_pile g = {.p = p};
 
     g.block = malloc(n * sizeof *g.offset + n_levels * sizeof *g.offset +
@@ -222,54 +221,6 @@ void zero__plan_pile_place(struct zero__plan_pile *g, uint32_t i, uint64_t offse
     g->offset[i] = offset;
     block_insert(g, &g->span[k], i);
     zero__plan_levels_raise(&g->floor, p->first[i], p->last[i], offset, offset + p->size[i]);
-}
-
-/* Makes one of the k-th block and the next if they hold few. */
-static void blocks_join(struct zero__plan_pile *g, uint32_t k)
-{
-    if (k + 1 >= g->n_spans || g->span[k].n + g->span[k + 1].n > FEW)
-        return;
-    struct zero__plan_pile_span *s = &g->span[k], gone = s[1];
-    struct zero__plan_pile_block *low = &g->blocks[s->block], *high = &g->blocks[gone.block];
-    memcpy(low->first + s->n, high->first, gone.n * sizeof *low->first);
-    memcpy(low->last + s->n, high->last, gone.n * sizeof *low->last);
-    memcpy(low->buffer + s->n, high->buffer, gone.n * sizeof *low->buffer);
-    s->n += gone.n;
-    if (s->n > 0)
-        span_update(g, k);
-    g->n_spans--;
-    memmove(s + 1, s + 2, (g->n_spans - k - 1) * sizeof *s);
-    if (gone.block == g->n_spans)
-        return;
-    for (uint32_t j = 0; j < g->n_spans; j++) /* blocks in use stay the first n_spans */
-        if (g->span[j].block == g->n_spans)
-            g->span[j].block = gone.block;
-    *high = g->blocks[g->n_spans];
-}
-
-void zero__plan_pile_remove(struct zero__plan_pile *g, uint32_t i)
-{
-    const struct zero__plan_problem *p = g->p;
-    uint64_t offset = g->offset[i];
-    uint32_t k = span_find(g, offset), at = 0;
-
-    for (;; k--) { /* equal offsets may reach into the block before */
-        const struct zero__plan_pile_block *b = &g->blocks[g->span[k].block];
-        for (at = 0; at < g->span[k].n && b->buffer[at] != i;)
-            at++;
-        if (at < g->span[k].n)
-            break;
-    }
-    struct zero__plan_pile_span *s = &g->span[k];
-    struct zero__plan_pile_block *b = &g->blocks[s->block];
-    s->n--;
-    memmove(b->first + at, b->first + at + 1, (s->n - at) * sizeof *b->first);
-    memmove(b->last + at, b->last + at + 1, (s->n - at) * sizeof *b->last);
-    memmove(b->buffer + at, b->buffer + at + 1, (s->n - at) * sizeof *b->buffer);
-    zero__plan_levels_cut(&g->floor, p->first[i], p->last[i], offset);
-    blocks_join(g, k);
-    if (k > 0)
-        blocks_join(g, k - 1);
 }
 
 void zero__plan_pile_stack(struct zero__plan_pile *g, const uint64_t *offset, const bool *fixed,

@@ -52,9 +52,6 @@ uint64_t zero__plan_pile_find(struct zero__plan_pile *g, uint32_t i, enum zero__
 /* Places buffer i, where it overlaps no other. */
 void zero__plan_pile_place(struct zero__plan_pile *g, uint32_t i, uint64_t offset);
 
-/* Takes buffer i out. */
-void zero__plan_pile_remove(struct zero__plan_pile *g, uint32_t i);
-
 /* Holds those that are fixed (NULL: all), and no others, from the bottom up at these offsets, by
  * buffer. order: room for all. */
 void zero__plan_pile_stack(struct zero__plan_pile *g, const uint64_t *offset, const bool *fixed,

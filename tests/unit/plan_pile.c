@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The pile of a greedy pass against trying every offset that a hole could have, while buffers come
- * and go. */
+/* The pile of a greedy pass against trying every offset that a hole could have, while the pile is
+ * filled, emptied and filled again. */
 #include "memory/plan_pile.h"
 
 #include "../tap.h"
@@ -61,7 +61,7 @@ static uint64_t hole_expect(const struct zero__plan_pile *g, const bool *placed,
     return offset;
 }
 
-static void come_and_go(uint32_t n, uint32_t times)
+static void fill(uint32_t n, uint32_t times)
 {
     static struct zero__plan_buffer buffers[MOST];
     static bool placed[MOST];
@@ -81,14 +81,13 @@ static void come_and_go(uint32_t n, uint32_t times)
     }
     for (uint32_t k = 0; k < STEPS; k++) {
         uint32_t i = (uint32_t)random_below(n);
-        if (placed[i]) {
-            if (k < STEPS / 2 && random_below(2))
-                continue;
-            zero__plan_pile_remove(&g, i);
-            placed[i] = false;
-            n_placed--;
-            continue;
+        if (n_placed == n || random_below(4 * n) == 0) {
+            zero__plan_pile_reset(&g);
+            memset(placed, 0, sizeof placed);
+            n_placed = 0;
         }
+        while (placed[i])
+            i = (i + 1) % n;
         enum zero__plan_fit fit = random_below(2) ? ZERO__PLAN_BEST_FIT : ZERO__PLAN_FIRST_FIT;
         uint64_t at = zero__plan_pile_find(&g, i, fit, UINT64_MAX);
         if (k % 16 == 0)
@@ -105,9 +104,9 @@ static void come_and_go(uint32_t n, uint32_t times)
 
 int main(void)
 {
-    come_and_go(5, 4);
-    come_and_go(60, 20);
-    come_and_go(400, 10);
-    come_and_go(MOST, 300);
+    fill(5, 4);
+    fill(60, 20);
+    fill(400, 10);
+    fill(MOST, 300);
     done();
 }
