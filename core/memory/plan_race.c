@@ -19,6 +19,7 @@
 #define MOST_THREADS 64u
 #define SHARES 2u        /* an attempt spends such a part of the effort on each of its steps, */
 #define LEAST_SHARE 256u /* or so much for each buffer if that is more */
+#define UNMERGED 5u      /* an attempt of the first round that searches the task as it is */
 
 struct race {
     const struct zero__plan_problem *p;
@@ -41,7 +42,11 @@ static void rule_make(uint64_t seed, uint32_t k, uint32_t n, struct zero__plan_m
     uint64_t h = zero__plan_hash(seed + k);
 
     *rule = (struct zero__plan_merge_rule){
-        .most_lost = most_lost[k % 8], .keep = 1, .in_time_first = k & 1, .seed = h};
+        .most_lost = most_lost[k % 8],
+        .keep = k == UNMERGED ? UINT32_MAX : 1,
+        .in_time_first = k & 1,
+        .seed = h,
+    };
     if (n > 5000)
         rule->most_lost = 0;
     if (k < 8)
