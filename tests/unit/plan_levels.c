@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Levels by slot beside an array of them: random raises, cuts and questions about ranges, of as
+ * Levels by slot beside an array of them: random raises, resets and questions about ranges, of as
  * many slots as fit into a block, one fewer, one more, and many.
  */
 #include "memory/plan_levels.h"
@@ -40,15 +40,15 @@ static void size_try(uint32_t n_slots, uint64_t *seed)
         uint32_t from = most(plain, first, first + 1), to = (uint32_t)(random_next(seed) % 6);
         if (random_next(seed) % 4 == 0)
             first = 0, last = n_slots;
-        if (k % 3 == 0) {
-            zero__plan_levels_cut(&l, first, last, to);
-            for (uint32_t s = first; s < last; s++)
-                plain[s] = plain[s] < to ? plain[s] : to;
-        } else {
-            zero__plan_levels_raise(&l, first, last, from, from + to);
-            for (uint32_t s = first; s < last; s++)
-                plain[s] += plain[s] == from ? to : 0;
+        if (k % 64 == 0) {
+            zero__plan_levels_reset(&l);
+            for (uint32_t s = 0; s < n_slots; s++)
+                plain[s] = 0;
+            from = 0;
         }
+        zero__plan_levels_raise(&l, first, last, from, from + to);
+        for (uint32_t s = first; s < last; s++)
+            plain[s] += plain[s] == from ? to : 0;
         wrong += zero__plan_levels_most(&l, first, last) != most(plain, first, last);
         wrong += zero__plan_levels_most(&l, 0, n_slots) != most(plain, 0, n_slots);
         wrong += zero__plan_levels_most(&l, first, first + 1) != plain[first];
