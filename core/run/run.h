@@ -256,7 +256,7 @@ struct zero__work {
 /* A step begins; it is no full step in the declared order; its work so far. */
 void zero__times_begin(struct zero__runner *run);
 void zero__times_unknown(struct zero__runner *run);
-struct zero__work zero__times_work(const struct zero__runner *run);
+struct zero__work zero__times_work(struct zero__runner *run);
 /* The application's thread returns to the application; it comes back for an op, NULL: the update */
 void zero__times_leave(struct zero__runner *run);
 void zero__times_come(struct zero__runner *run, const struct zero__issuing *now,

@@ -66,9 +66,12 @@ void zero__times_unknown(struct zero__runner *run)
     run->work.unknown = 1;
 }
 
-struct zero__work zero__times_work(const struct zero__runner *run)
+struct zero__work zero__times_work(struct zero__runner *run)
 {
-    return run->work;
+    pthread_mutex_lock(&run->lock);
+    const struct zero__work work = run->work;
+    pthread_mutex_unlock(&run->lock);
+    return work;
 }
 
 struct zero__work zero__times_last(const struct zero__runner *run)
