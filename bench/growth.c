@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a model of many small units costs the runtime: a rank of a job, which bench/growth.py
- * starts. It registers UNITS units that share PARAMETERS parameters of ELEMENTS elements, and
- * declares an activation for each of the first ACTIVATIONS units (0). It commits, and runs STEPS
- * training steps that compute nothing. Rank 0 prints one line of JSON:
+ * A rank of a job that bench/growth.py starts, to measure what a model of many small units costs
+ * the runtime. The rank registers UNITS units that share PARAMETERS parameters of ELEMENTS
+ * elements, and declares an activation for each of the first ACTIVATIONS units (0). It commits, and
+ * runs STEPS training steps that compute nothing. Rank 0 prints one line of JSON:
  *
  *     growth UNITS PARAMETERS ELEMENTS STEPS [ACTIVATIONS]
  *
@@ -86,7 +86,7 @@ static int model_add(struct zero_runtime *rt, const struct model *m)
     return err;
 }
 
-/* What each unit's backward use reads of its forward use; not saved, so that nothing is copied. */
+/* Declares an activation from each unit's forward to its backward use; none is saved or copied. */
 static int activations_add(struct zero_runtime *rt, const struct model *m)
 {
     char name[64];

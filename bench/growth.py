@@ -9,7 +9,7 @@ memory. Printed are medians of the rounds: seconds to register and to commit, mi
 (acquire and release) and of an update for each unit, bytes of bookkeeping for each parameter. It
 fails if a doubling of the model more than 2.3-folds a figure, the least of the rounds, which other
 work on the machine disturbs least. --beside names the build folder of
-another version, which runs in turn; the ratios of the two are printed for the largest models.
+another version, whose library the same program takes in turn; the ratios are printed.
 """
 import argparse
 import json
@@ -19,6 +19,7 @@ import subprocess
 import sys
 
 MOST = 2.3
+OWN = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
 SIZES = [(125 << k, 1562 if k == 0 else int(1562.5 * (1 << k))) for k in range(7)]
 PLACES = {"device": "", "optimizer:cpu": "optimizer:cpu"}
 FIGURES = ("add_s", "commit_s", "uses_s", "update_s", "bytes")
@@ -27,11 +28,12 @@ LEAST = {"add_s": 1e-3, "commit_s": 5e-3, "uses_s": 5e-4, "update_s": 5e-4, "byt
 
 def run(build, ranks, place, units, params, steps):
     """One job; the figures of rank 0."""
-    env = dict(os.environ, ZERO_PLUGIN_PATH=os.path.join(build, ".libs"), ZERO_THREADS="1")
+    libs = os.path.join(build, ".libs")
+    env = dict(os.environ, ZERO_PLUGIN_PATH=libs, LD_LIBRARY_PATH=libs, ZERO_THREADS="1")
     if place:
         env["ZERO_OFFLOAD"] = place
     command = [os.path.join(build, "zero"), "run", "-n", str(ranks), "--",
-               os.path.join(build, "bench", "growth"), str(units), str(params), "64", str(steps)]
+               os.path.join(OWN, "bench", ".libs", "growth"), str(units), str(params), "64", str(steps)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     lines = [line for line in done.stdout.splitlines() if "{" in line]
     if done.returncode or not lines:
@@ -75,7 +77,6 @@ def main():
     parse.add_argument("--beside", help="build folder of another version")
     parse.add_argument("--few", action="store_true", help="the three smallest models alone")
     args = parse.parse_args()
-    own = os.environ.get("ZERO_TEST_BUILD", os.getcwd())
     out, bad = [], []
     for ranks in (1, 2):
         for name, place in PLACES.items():
@@ -83,7 +84,7 @@ def main():
             print(f"\n{ranks} rank(s), {name}\n{'parameters':>9} {'units':>5} {'add s':>9} "
                   f"{'commit s':>9} {'use us':>9} {'update us':>9} {'bytes/par':>9}")
             for units, params in SIZES[:3] if args.few else SIZES:
-                row = measure([own], ranks, place, units, params, args.rounds)[own]
+                row = measure([OWN], ranks, place, units, params, args.rounds)[OWN]
                 rows.append((params, row))
                 out.append(dict(row, ranks=ranks, place=name, units=units, parameters=params))
                 print(line(units, params, row), flush=True)
@@ -92,11 +93,11 @@ def main():
     if args.beside:
         for ranks in (1, 2):
             print(f"\n{ranks} rank(s), 50,000 parameters in 4,000 units, beside {args.beside}")
-            both = measure([own, args.beside], ranks, "", 4000, 50000, args.rounds)
-            for build in (own, args.beside):
+            both = measure([OWN, args.beside], ranks, "", 4000, 50000, args.rounds)
+            for build in (OWN, args.beside):
                 print(line(4000, 50000, both[build]), flush=True)
             print("times as fast: " + ", ".join(
-                f"{f[:-2]} {both[args.beside][f] / both[own][f]:.1f}" for f in FIGURES[:4]))
+                f"{f[:-2]} {both[args.beside][f] / both[OWN][f]:.1f}" for f in FIGURES[:4]))
     if args.json:
         with open(args.json, "w", encoding="utf-8") as f:
             json.dump(out, f, indent=1)

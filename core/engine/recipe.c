@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What commit makes of the options: the recipe by which programs are compiled. */
+/* The recipe by which programs are compiled, made of the options at commit. */
 #define _GNU_SOURCE
 #include "config.h"
 

@@ -24,7 +24,7 @@ static int name_check(const char *what, const char *name)
     return 0;
 }
 
-/* Of n units, parameters, groups or buffers: another one still gets an id. */
+/* An id is left for one more unit, parameter, group or buffer, of which there are n. */
 static int count_check(const char *what, const char *name, uint32_t n)
 {
     if (n < ZERO_MOST_IDS)

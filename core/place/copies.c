@@ -21,7 +21,7 @@
 #define LEAST_COPIES 3
 #define LEAST_NS (ZERO_SECOND / 50)
 
-/* Of a copy: a power of two, so that jobs under other limits find what was measured. */
+/* Bytes of a copy: a power of two, so that jobs under other limits find the kept figure. */
 static uint64_t piece_bytes(uint64_t room)
 {
     uint64_t bytes = MOST_BYTES;

@@ -37,7 +37,7 @@ static int refuse_tier(struct zero__placer *placer, const struct zero__table *t,
                                        .sharers = (uint32_t)placer->site->local_ranks});
 }
 
-/* Of the host's memory, in which several tiers may lie. */
+/* Refuses a plan for want of host memory, in which several tiers may lie. */
 static int refuse_machine(struct zero__placer *placer, const struct zero__table *t, uint64_t need,
                           const char *what, uint64_t available)
 {

@@ -91,7 +91,7 @@ static int verdict(struct zero__placer *placer, int mine)
     all = zero__ranks_ask(placer->site, &own, sizeof own, &err);
     for (int i = 0; i < placer->site->ranks && all; i++)
         refused |= all[i].code != 0;
-    /* Who ends the job could reach a rank before the verdicts do: all have them first. */
+    /* Verdicts are exchanged before any rank may end the job. */
     if (refused)
         free(zero__ranks_ask(placer->site, &own, sizeof own, &later));
     for (int i = 0; i < placer->site->ranks && !err && !mine; i++)

@@ -17,7 +17,7 @@ struct zero__placer;
 int zero__placer_create(struct zero__site *site, struct zero__runner *run,
                         struct zero__placer **out);
 void zero__placer_free(struct zero__placer *placer);
-/* Where states have come to lie, as ZERO_OFFLOAD would say it; "": all on the device. */
+/* The placement of the states in the words of ZERO_OFFLOAD; "": all on the device. */
 const char *zero__placement(const struct zero__placer *placer);
 
 /* ---- tiers.c */

@@ -7,7 +7,7 @@
 
 struct zero__room;
 
-/* What a step of such a job took, in the last job of its kind; compute_s 0: unknown. */
+/* Times of a step in the last job of this kind; compute_s 0: unknown. */
 struct zero__past {
     double compute_s, update_s;
     struct zero__speeds speeds; /* of the disk, then */
@@ -95,8 +95,8 @@ int zero__past_find(struct zero__placer *placer);
 /* ---- forecast.c */
 
 /*
- * What the ops of a program of this recipe will take, by what they work on, from what is known
- * before the first step: both the choice of a placement and a forecast go by it. Free them.
+ * Estimates the time of each op of a program, from figures that are known before the first step.
+ * Placements are chosen and steps are forecast by these estimates. The caller frees them.
  */
 int zero__costs_guess(const struct zero__placer *placer, const struct zero__recipe *r,
                       const struct zero__program *p, struct zero__costs *c);

@@ -5,7 +5,7 @@
 
 #include "place/place.h"
 
-/* What a plan has too little of. */
+/* A resource that a plan has too little of. */
 struct zero__lack {
     const char *what;
     uint32_t tier, tiers; /* the tier that lacks; all tiers that lie there, a bit each */

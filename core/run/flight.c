@@ -61,7 +61,7 @@ struct zero__flight_coll zero__flight_coll(uint32_t queue, const struct zero_col
                                       .scale_bits = zero_bits_of_float(c->scale)};
 }
 
-/* Of the ops under way with the transport that are first in their lanes, the first of all. */
+/* The oldest op that any lane of the transport waits in, or NULL. */
 static const struct zero__slot *head(struct zero__runner *run)
 {
     const struct zero__slot *first = NULL;

@@ -16,7 +16,7 @@ static int zeros_write(struct zero__runner *run, const struct zero__gradient *g)
     return err;
 }
 
-/* What the update reads of one gradient that lies elsewhere, and its squares. */
+/* Zeroes a gradient outside the device as far as the update reads it, and its sums of squares. */
 static int elsewhere_zero(struct zero__runner *run, uint32_t segment,
                           const struct zero__gradient *g)
 {

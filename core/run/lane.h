@@ -81,7 +81,7 @@ int zero__lanes_size(struct zero__runner *run);
 void zero__lane_slots_free(struct zero__lane *l);
 /* The slot of an ordinal. */
 struct zero__slot *zero__lane_slot(const struct zero__lane *l, uint64_t ordinal);
-/* Of a transport's lane: the op that waits for nothing but other ranks, or NULL. */
+/* The op of a transport's lane that waits for nothing but other ranks, or NULL. */
 const struct zero__slot *zero__lane_head(const struct zero__lane *l);
 /* The ordinals are done, one of every lane. */
 int zero__lanes_reached(const struct zero__runner *run, const uint64_t *ordinals);

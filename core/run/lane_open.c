@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What lanes hold of the device and the transport: streams, events, communicators. */
+/* Lanes' streams, events and communicators. */
 #include "device/host.h"
 #include "run/runner.h"
 

@@ -67,6 +67,11 @@ static int is_over(struct zero__runner *run)
     return 1;
 }
 
+static int look(struct zero__runner *run, bool *heard)
+{
+    return run->order->look(run, heard);
+}
+
 static int prepare(struct zero__runner *run, int n)
 {
     run->order->arm(run);
@@ -104,7 +109,7 @@ static int deadline_check(struct zero__runner *run, struct zero__blame *blame)
     int n = zero__ranks_missing(run->site, l->comm, who, 8);
     const struct zero__op *op = s->body ? &s->body->ops[s->op] : NULL;
     blame->culprit = n > 0 ? who[0] : -1;
-    /* It has 32 bits there, and begins anew: about that op alone a later one may seem the first. */
+    /* 32 bits on the wire, and the count wraps: then a later op may be taken for the first. */
     blame->place = (uint32_t)(1 + (s->place - 1) % (ZERO__PLACE_LAST - 1));
     if (n > 0)
         snprintf(whom, sizeof whom, "rank %d", who[0]);
@@ -192,6 +197,7 @@ static void fail(struct zero__runner *run, int err, struct zero__blame *blame)
 const struct zero__server_kind zero__progress_kind = {.name = "progress",
                                                       .in_transport = 1,
                                                       .is_over = is_over,
+                                                      .look = look,
                                                       .prepare = prepare,
                                                       .idle_ns = idle_ns,
                                                       .sleep = sleep_in_transport,

@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include "run/relay_types.h"
 
-/* Of a piece, which holds a few elements of every rank. */
+/* Bytes of a piece, which holds a few elements of every rank. */
 static uint64_t room_of(const struct zero__runner *run)
 {
     uint64_t least = (uint64_t)(run->site->ranks + 1) * RELAY_LEAST * RELAY_WIDEST;

@@ -49,7 +49,7 @@ static struct zero_io pair_io(const struct zero__runner *run, const struct zero_
                                     zero__access_whole(op, disk).bytes}};
 }
 
-/* What is more than the store moves in one request comes in several. */
+/* Requests that so many bytes take, of at most `most` bytes each. */
 static uint32_t parts(uint64_t bytes, uint64_t most)
 {
     return (uint32_t)(bytes / most + (bytes % most != 0));
@@ -90,7 +90,7 @@ static uint32_t place_of(uint32_t number)
     return number % ZERO__MOST_IOS;
 }
 
-/* Of the request that had the place last. */
+/* Number of the request that had the place last. */
 static uint32_t number_at(const struct zero__slot *s, uint32_t place)
 {
     return s->n_posted - 1 - (s->n_posted - 1 - place) % ZERO__MOST_IOS;

@@ -67,7 +67,7 @@ int zero__run_is_over(const struct zero__runner *run);
  * then on zero__run_was_told() is true.
  */
 int zero__run_error(struct zero__runner *run);
-/* The same error for a thread that only asks: no crash report, and nobody counts as told. */
+/* Like zero__run_error(), but writes no crash report and leaves zero__run_was_told() as it is. */
 int zero__run_status(const struct zero__runner *run);
 int zero__run_was_told(const struct zero__runner *run);
 /* The reason of an operation that was aborted, as the job has it; else err. */
@@ -195,7 +195,7 @@ int zero__store_resize(struct zero__runner *run, struct zero__tier_store *t, uin
 
 int zero__reach_open(struct zero__runner *run);
 void zero__reach_close(struct zero__runner *run);
-/* Of the last step; when the stream that computed them is done. */
+/* Scalars of the last step, once the stream that computed them is done. */
 struct zero_scalars zero__reach_scalars(const struct zero__runner *run);
 int zero__device_read(struct zero__runner *run, void *to, const void *from, uint64_t bytes);
 int zero__device_write(struct zero__runner *run, void *to, const void *from, uint64_t bytes);
@@ -219,7 +219,7 @@ void zero__callback_free(struct zero__runner *run);
 
 /* ---- streams.c */
 
-/* Where the transport works in streams: one for each of its lanes. */
+/* Creates a stream for each of the transport's lanes, if the transport works in streams. */
 int zero__streams_create(struct zero__runner *run);
 
 /* ---- relay_memory.c: collectives by way of host memory */

@@ -28,7 +28,7 @@ struct zero__op_times {
     double end_s;                   /* of this step, as in the costs */
 };
 
-/* What the disk has moved. */
+/* Bytes that the disk has moved. */
 struct zero__disk_moved {
     uint64_t read, written;             /* bytes, as the stores count them */
     uint32_t flags;                     /* enum zero_store_flags, as of now */

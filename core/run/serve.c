@@ -17,7 +17,7 @@
 
 #define N_CQES 16
 
-/* What a turn has moved. */
+/* Ops that a turn of the loop has moved. */
 struct turn {
     int started, ended;
     bool full; /* an op has no room, and nothing tells when it has */
@@ -85,7 +85,7 @@ static int lanes_move(struct zero__server *v, struct turn *t, struct zero__blame
             before = t->started;
             err = lanes_start(v, t, blame);
         } while (!err && run->order->cascades && t->started > before);
-        ended = err ? err : v->id == ZERO__PROGRESS ? run->order->look(run, &blame->heard) : 0;
+        ended = err ? err : v->kind->look ? v->kind->look(run, &blame->heard) : 0;
         err = ended < 0 ? ended : 0;
         t->ended += ended > 0 ? ended : 0;
     } while (!err && ended > 0);

@@ -15,12 +15,15 @@ struct zero__blame {
     bool heard;     /* from the transport: it may follow from a peer's end, whatever it is called */
 };
 
-/* What one thread does beside its lanes. Functions without a word on it: lock not held. */
+/* Duties of a thread beside its lanes. The lock is not held, unless a comment says so. */
 struct zero__server_kind {
     const char *name;     /* "progress": of the thread, in sentences */
     uint8_t in_transport; /* it sleeps in the transport, from which it may never return */
     /* The job may have failed: ends the runtime, and says so. */
     int (*is_over)(struct zero__runner *run);
+    /* Polls lanes whose ops end by events, lock held: how many ended, or an error. *heard: the
+     * error is the transport's. NULL: completions alone tell of its lanes. */
+    int (*look)(struct zero__runner *run, bool *heard);
     /* Before the thread sleeps, lock held; n: ops that have started in this turn. */
     int (*prepare)(struct zero__runner *run, int n);
     /* Longest sleep, ns. */

@@ -31,7 +31,7 @@ static uint32_t behind(const struct zero__runner *run, const uint64_t *ordinals)
     return q;
 }
 
-/* Of an op whose own deadline has said nothing. */
+/* An op is late, and no deadline of its own has told why. */
 static void late_fail(struct zero__runner *run, uint32_t queue)
 {
     char why[200];

@@ -68,7 +68,7 @@ static int lives_find(struct emit *e, const struct matches *x)
     return 0;
 }
 
-/* What begins or ends with each use, in order of declaration; a buffer of one use is there once. */
+/* Declared buffers that begin or end with each use, in order of declaration, each once. */
 static int ends_find(struct emit *e)
 {
     uint32_t n = e->m->n_buffers, *keys = zero__all_ones(2 * (size_t)n, sizeof *keys);

@@ -6,7 +6,7 @@
 #include "step/deviate.h"
 #include "step/step.h"
 
-/* What of a unit's gradient is there, in this step. */
+/* How much of a unit's gradient is there, in this step. */
 enum zero__contribution {
     ZERO__NOTHING,
     ZERO__SOME, /* sums of micro-batches so far */
@@ -69,7 +69,7 @@ int zero__body_settle(struct zero__step *step, uint64_t *waited_ns);
 
 /* ---- step_info.c */
 
-/* Of a step whose update is over; `began`: when the update did, ns. */
+/* Fills in the report of a step whose update is over; `began`: when the update began, ns. */
 int zero__step_info(struct zero__step *step, int64_t began, struct zero_step_info *info);
 
 /* ---- activations.c */

@@ -81,7 +81,7 @@ int zero__step_close(struct zero__step *step)
     return err;
 }
 
-/* What lies between two steps, an evaluation for example, belongs to neither. */
+/* Work between two steps, an evaluation for example, belongs to neither. */
 static void measure_begin(struct zero__step *step)
 {
     step->exposed_ns = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the application hears of a step. */
+/* The report of a step. */
 #include <math.h>
 
 #include "machine/clock.h"
 #include "step/state.h"
 
-/* Where updates do not wait for the norm, nothing but this report needs it. */
+/* Early updates do not wait for the norm, so this report computes it. */
 static int norm_of(struct zero__step *step, const struct zero_scalars *s, double *norm)
 {
     double *sums = step->norms, total = 0;

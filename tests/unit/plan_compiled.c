@@ -76,7 +76,7 @@ static void program_plan(const char *preset, bool recompute, double most)
     gpt2_session_close(&s);
 }
 
-/* Of 1.5B a rank alone updates 2,990 tiles, each with up to five operands. */
+/* A rank alone updates 2,990 tiles of 1.5B, each with up to five operands. */
 static void tiles_plan(const char *preset, uint32_t most_buffers)
 {
     static const uint32_t ranks[] = {1, 2, 8};
