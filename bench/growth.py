@@ -33,7 +33,8 @@ def run(build, ranks, place, units, params, steps):
     if place:
         env["ZERO_OFFLOAD"] = place
     command = [os.path.join(build, "zero"), "run", "-n", str(ranks), "--",
-               os.path.join(OWN, "bench", ".libs", "growth"), str(units), str(params), "64", str(steps)]
+               os.path.join(OWN, "bench", ".libs", "growth"),
+               str(units), str(params), "64", str(steps)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=900)
     lines = [line for line in done.stdout.splitlines() if "{" in line]
     if done.returncode or not lines:
